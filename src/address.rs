@@ -122,7 +122,7 @@ address! {
     ///
     /// ```compile_fail,E0308
     /// use raidtrace::{address::{ArraySector, FsSector}, machine::Segment};
-    /// let whole = Segment { fs_sector: ArraySector(0), array_sector: FsSector(0), sectors: 8 };
+    /// let whole = Segment::new(ArraySector(0), FsSector(0), 8);
     /// ```
     FsSector
 }

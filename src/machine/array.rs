@@ -259,7 +259,9 @@ impl ArrayReader<'_> {
     /// Adds the metadata device of a slot, in which md's superblock has the first block.
     fn metadata_device(&mut self, member: &mut Member, meta: &Block) {
         member.volumes.push(meta.name.clone());
+        let notes = self.notes.len();
         let at = self.device(meta);
+        self.notes.truncate(notes); // on a member
         if !member.mapped || at.disk != member.disk || at.disk == at.dev {
             self.notes.push(format!(
                 "{}: md's metadata on {} are not counted, because they are not on one disk with \
@@ -292,7 +294,8 @@ impl ArrayReader<'_> {
     fn are_of_one_disk(&self, first: &MappedRun, later: &[MappedRun]) -> bool {
         let is_array = self.blocks.get(first.base).is_some_and(Block::is_array);
         later.len() < if is_array { 1 } else { MAX_PIECES }
-            && later.iter().all(|piece| piece.base == first.base)
+            && first.stripe.gap == 0
+            && later.iter().all(|piece| piece.base == first.base && piece.stripe.gap == 0)
     }
 
     /// Reads a disk without md.

@@ -7,8 +7,9 @@ use std::path::Path;
 use super::blocks::{Block, Blocks};
 use super::mounts::{self, MountLine};
 use super::project::{MappedRun, Projector};
+use super::segment::Segment;
 use super::sys::{Sys, names, natural};
-use super::types::{Dev, DeviceRole, Filesystem, MainDevice, Mount, Segment};
+use super::types::{Dev, DeviceRole, Filesystem, MainDevice, Mount};
 use crate::address::{ArraySector, FsSector};
 
 /// A mounted filesystem before it is mapped to arrays.
@@ -214,6 +215,7 @@ fn on_base(pieces: &[MappedRun], base: Dev) -> Vec<Segment> {
             fs_sector: FsSector(p.sector),
             array_sector: ArraySector(p.base_sector),
             sectors: p.sectors,
+            stripe: p.stripe,
         })
         .collect()
 }

@@ -31,6 +31,7 @@ pub mod nvme;
 mod pool_status;
 mod project;
 mod resolve;
+mod segment;
 mod stat;
 mod state;
 pub mod superblock;
@@ -59,10 +60,11 @@ pub use mdstat::Mdstat;
 pub use not_running::{NotRunning, RefusedArray, StoppedArray};
 pub use pool_status::PoolStatus;
 pub use resolve::{not_running, resolve, resolve_again, resolve_all};
+pub use segment::{Segment, Stripe};
 pub use stat::{DiskStat, StatFile};
 pub use state::{ArrayState, MemberState};
 pub use sys::Sys;
 pub use types::{
     Array, BeforeReshape, Dev, DeviceRole, Filesystem, HostTopology, MainDevice, Member,
-    MemberPiece, MetadataDevice, Mount, NvmePath, QueueFacts, Segment,
+    MemberPiece, MetadataDevice, Mount, NvmePath, QueueFacts,
 };

@@ -6,12 +6,13 @@ use std::collections::HashMap;
 
 use super::blocks::{Block, BlockKind, Blocks};
 use super::dm::{DmMapping, DmTables, DmTarget};
+use super::segment::Stripe;
 use super::types::Dev;
 
 /// Maximum number of layers of devices. LVM on dm-crypt on a partition of md is four.
 const MAX_DEPTH: usize = 16;
-/// Maximum number of pieces of a device. Enough for the extents of any real LVM volume, too few for
-/// a striped volume, which has one piece for each chunk.
+/// Maximum number of pieces of a device. Enough for the extents of any real LVM volume. A leg of a
+/// striped volume is one piece.
 const MAX_PIECES: usize = 1 << 16;
 
 /// A run of sectors of a device, mapped to a base.
@@ -24,6 +25,7 @@ pub(super) struct MappedRun {
     pub base_sector: u64,
     /// Number of sectors.
     pub sectors: u64,
+    pub stripe: Stripe,
 }
 
 /// Maps devices to their bases. Caches tables: the volumes of a volume group can be on the same
@@ -39,13 +41,20 @@ impl<'a> Projector<'a> {
         Self { blocks, dm, tables: RefCell::default() }
     }
 
-    /// Maps a whole device, in sector order. `Err` is the reason why the mapping is unknown.
+    /// Maps a whole device, in the order of first sectors. `Err` is the reason why the mapping is
+    /// unknown.
     pub fn project(&self, block: &Block) -> Result<Vec<MappedRun>, String> {
         let mut pieces = Vec::new();
         let mut budget = MAX_PIECES;
-        let whole =
-            MappedRun { base: block.dev, sector: 0, base_sector: 0, sectors: block.sectors };
+        let whole = MappedRun {
+            base: block.dev,
+            sector: 0,
+            base_sector: 0,
+            sectors: block.sectors,
+            stripe: Stripe::default(),
+        };
         self.walk(whole, MAX_DEPTH, &mut budget, &mut pieces)?;
+        pieces.sort_by_key(|piece| piece.sector);
         Ok(pieces)
     }
 
@@ -73,9 +82,7 @@ impl<'a> Projector<'a> {
         if depth == 0 {
             return Err(format!("more than {MAX_DEPTH} layers of devices"));
         }
-        *budget = budget
-            .checked_sub(1)
-            .ok_or_else(|| format!("more than {MAX_PIECES} pieces (a striped volume)"))?;
+        *budget = budget.checked_sub(1).ok_or_else(|| format!("more than {MAX_PIECES} pieces"))?;
         match &block.kind {
             _ if block.is_base() => {
                 push(pieces, run);
@@ -121,20 +128,23 @@ impl<'a> Projector<'a> {
                 let to = at(run, skip, (*dev, lower), end - begin)?;
                 self.walk(to, depth, budget, pieces)
             }
+            DmMapping::Striped(_, legs) if legs.len() > 1 && run.stripe.gap > 0 => {
+                Err(format!("{} is striped below a striped volume", block.name))
+            }
             DmMapping::Striped(chunk, legs) => {
-                let mut sector = inside;
-                let stop = end - target.start;
-                while sector < stop {
-                    let (stripe, rest) = (sector / chunk, sector % chunk);
-                    let (dev, offset) = legs[(stripe % legs.len() as u64) as usize];
-                    let n = (chunk - rest).min(stop - sector);
-                    let lower = (stripe / legs.len() as u64)
-                        .checked_mul(*chunk)
-                        .and_then(|s| s.checked_add(rest)?.checked_add(offset))
-                        .ok_or_else(overflow)?;
-                    let to = at(run, skip + (sector - inside), (dev, lower), n)?;
+                let width = chunk.checked_mul(legs.len() as u64).ok_or_else(overflow)?;
+                let leg = Stripe { chunk: *chunk, gap: width - chunk, phase: 0 };
+                for (number, &(dev, offset)) in (0..).zip(legs) {
+                    let start = number * chunk;
+                    let own = |sector: u64| leg.below(sector.saturating_sub(start));
+                    let (first, last) = (own(inside), own(end - target.start));
+                    let ahead = leg.above(first).saturating_add(start).saturating_sub(inside);
+                    let lower = first.checked_add(offset).ok_or_else(overflow)?;
+                    let mut to = at(run, skip.saturating_add(ahead), (dev, lower), last - first)?;
+                    if leg.gap > 0 {
+                        to.stripe = leg.after(first);
+                    }
                     self.walk(to, depth, budget, pieces)?;
-                    sector += n;
                 }
                 Ok(())
             }
@@ -169,6 +179,8 @@ fn hidden(name: &str, kind: &str) -> String {
             format!("{name} has a {kind}, which moves blocks between two devices")
         }
         "vdo" => format!("{name} is a VDO volume, which compresses and shares its blocks"),
+        // LVM's stand-in for a physical volume that is missing.
+        "error" => format!("a disk is missing: {name} is an error target"),
         "integrity" => format!("{name} has checksums between its blocks (dm-integrity)"),
         _ => format!(
             "{name} uses device mapper's {kind} target, whose mapping raidtrace does not know"
@@ -184,9 +196,10 @@ fn overflow() -> String {
 fn at(run: MappedRun, skip: u64, lower: (Dev, u64), sectors: u64) -> Result<MappedRun, String> {
     Ok(MappedRun {
         base: lower.0,
-        sector: run.sector.checked_add(skip).ok_or_else(overflow)?,
+        sector: run.sector.checked_add(run.stripe.above(skip)).ok_or_else(overflow)?,
         base_sector: lower.1,
         sectors,
+        stripe: run.stripe.after(skip),
     })
 }
 
@@ -195,8 +208,9 @@ fn at(run: MappedRun, skip: u64, lower: (Dev, u64), sectors: u64) -> Result<Mapp
 fn push(pieces: &mut Vec<MappedRun>, next: MappedRun) {
     if let Some(last) = pieces.last_mut()
         && last.base == next.base
-        && last.sector.checked_add(last.sectors) == Some(next.sector)
+        && last.sector.checked_add(last.stripe.above(last.sectors)) == Some(next.sector)
         && last.base_sector.checked_add(last.sectors) == Some(next.base_sector)
+        && last.stripe.after(last.sectors) == next.stripe
     {
         last.sectors += next.sectors;
         return;

@@ -318,11 +318,7 @@ mod tests {
     #[test]
     fn a_volume_below_a_mounted_one_is_no_second_filesystem() {
         let at = |sector: u64| Filesystem {
-            segments: vec![Segment {
-                fs_sector: FsSector(0),
-                array_sector: ArraySector(sector),
-                sectors: 4096,
-            }],
+            segments: vec![Segment::new(FsSector(0), ArraySector(sector), 4096)],
             ..Filesystem::default()
         };
         let mut array = Array { filesystems: vec![at(2048)], ..Array::default() };

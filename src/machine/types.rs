@@ -5,7 +5,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::address::{ArraySector, DiskSector, FsSector, MemberSector};
+use super::segment::Segment;
+use crate::address::{DiskSector, MemberSector};
 
 /// A block device number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -298,29 +299,6 @@ pub struct MainDevice {
     pub name: String,
     /// Number of the block device.
     pub dev: Dev,
-}
-
-/// A run of filesystem sectors that are contiguous on the array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// First sector.
-    pub fs_sector: FsSector,
-    /// Array sector of `fs_sector`.
-    pub array_sector: ArraySector,
-    /// Number of sectors.
-    pub sectors: u64,
-}
-
-impl Segment {
-    /// First filesystem sector after the segment. Saturates at the largest sector.
-    pub fn end(&self) -> FsSector {
-        self.fs_sector.saturating_add(self.sectors)
-    }
-
-    /// Array sector of a sector of the segment.
-    pub fn map(&self, sector: FsSector) -> ArraySector {
-        self.array_sector + (sector - self.fs_sector)
-    }
 }
 
 /// A mount of a filesystem.

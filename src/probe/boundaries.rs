@@ -55,9 +55,17 @@ impl PlacedFs<'_> {
     /// True if some blocks of the filesystem are split, as on a volume whose stripes are smaller
     /// than a block. A split block outside fixed structures counts as file data.
     pub fn cuts_blocks(&self) -> bool {
-        let block_sectors = self.block_sectors.max(1);
-        let mut starts = self.segments.iter().map(|s| s.fs_sector.0);
-        starts.any(|sector| !sector.is_multiple_of(block_sectors))
+        self.segments.iter().any(|segment| {
+            !segment.fs_sector.0.is_multiple_of(self.block_sectors.max(1))
+                || self.cuts_in_stripes(segment)
+        })
+    }
+
+    /// True if blocks do not end where the chunks of a striped volume do.
+    fn cuts_in_stripes(&self, segment: &Segment) -> bool {
+        let (stripe, block_sectors) = (segment.stripe, self.block_sectors.max(1));
+        let parts = [stripe.chunk, stripe.gap, segment.fs_sector.0.wrapping_sub(stripe.phase)];
+        stripe.gap > 0 && parts.iter().any(|sectors| !sectors.is_multiple_of(block_sectors))
     }
 }
 
@@ -129,7 +137,17 @@ fn push(table: &mut Vec<Boundary>, sector: ArraySector, code: u8) {
 fn project(fs: &PlacedFs<'_>, segment: &Segment, pieces: &mut Vec<(ArraySector, ArraySector, u8)>) {
     let from = segment.fs_sector;
     let to = segment.end().min(FsBlock(fs.blocks).sector(fs.block_sectors));
-    let code = dynamic(fs.block_sectors, fs.xfs);
+    let code = match fs.cuts_in_stripes(segment) {
+        true => Origin::FileData as u8,
+        false => dynamic(fs.block_sectors, fs.xfs),
+    };
+    // In the gaps of a stripe there is nothing.
+    let mut add = |first: FsSector, last: FsSector, code: u8| {
+        let (first, last) = (segment.map(first), segment.map(last));
+        if first < last {
+            pieces.push((first, last, code));
+        }
+    };
     let mut put = |first: FsSector, last: FsSector, code: u8| {
         let (first, last) = (first.max(from), last.min(to));
         let whole = match code {
@@ -138,10 +156,10 @@ fn project(fs: &PlacedFs<'_>, segment: &Segment, pieces: &mut Vec<(ArraySector, 
         };
         // The rest of a block that begins in another segment.
         if first < whole {
-            pieces.push((segment.map(first), segment.map(whole), Origin::FileData as u8));
+            add(first, whole, Origin::FileData as u8);
         }
         if whole < last {
-            pieces.push((segment.map(whole), segment.map(last), code));
+            add(whole, last, code);
         }
     };
     // Only the ranges that can touch the segment.
@@ -164,7 +182,7 @@ mod tests {
     use super::{Boundary, PlacedFs, block_sectors, boundaries, dynamic};
     use crate::address::{ArraySector, FsBlock, FsSector};
     use crate::fs::SectorRange;
-    use crate::machine::Segment;
+    use crate::machine::{Segment, Stripe};
     use crate::origin::Origin;
     use proptest::prelude::*;
 
@@ -178,7 +196,7 @@ mod tests {
     }
 
     fn segment(fs_sector: u64, array_sector: u64, sectors: u64) -> Segment {
-        Segment { fs_sector: FsSector(fs_sector), array_sector: ArraySector(array_sector), sectors }
+        Segment::new(FsSector(fs_sector), ArraySector(array_sector), sectors)
     }
 
     const RAW: u8 = Origin::Raw as u8;
@@ -314,6 +332,51 @@ mod tests {
     }
 
     proptest! {
+        /// A leg of a striped volume has the table that its chunks would have, one by one.
+        #[test]
+        fn a_striped_volume(
+            spans in prop::collection::vec((1u64..20, 1u64..20), 0..30),
+            chunk in prop::sample::select(vec![8u64, 16, 24, 128, 5, 12]),
+            legs in 2u64..5, leg in 0u64..5, begin in 0u64..40,
+        ) {
+            let mut at = 0;
+            let ranges: Vec<SectorRange> = spans.iter().enumerate().map(|(i, &(gap, count))| {
+                let r = range(at + gap, count, Origin::ALL[2 + i % 9]);
+                at = r.end().0 / 8;
+                r
+            }).collect();
+            let blocks = at + 5;
+            let (leg, begin) = (leg % legs, begin * 8);
+            // The volume begins at a sector of the stripes.
+            let chunks: Vec<Segment> = (0..400).filter_map(|row| {
+                let (first, last) = ((row * legs + leg) * chunk, (row * legs + leg + 1) * chunk);
+                let from = first.max(begin);
+                (from < last).then(|| {
+                    segment(from - begin, 1000 + row * chunk + (from - first), last - from)
+                })
+            }).collect();
+            let first = chunks[0];
+            let whole = Segment {
+                sectors: chunks.iter().map(|s| s.sectors).sum(),
+                stripe: Stripe { chunk, gap: chunk * (legs - 1), phase: chunk - first.sectors },
+                ..first
+            };
+            let whole = [whole];
+            let [by_chunk, striped] = [&chunks[..], &whole].map(|segments| {
+                [PlacedFs { segments, ranges: &ranges, block_sectors: 8, blocks, xfs: false }]
+            });
+            prop_assert_eq!(striped[0].cuts_blocks(), chunk % 8 != 0);
+            let (mut by_chunk, striped) = (boundaries(&by_chunk), boundaries(&striped));
+            if chunk % 8 != 0 {
+                // Blocks that are not cut count as file data, too.
+                for b in &mut by_chunk {
+                    b.code = if b.code >= 32 { DATA } else { b.code };
+                }
+                by_chunk.dedup_by_key(|b| b.code);
+            }
+            prop_assert_eq!(codes(&by_chunk), codes(&striped));
+        }
+
         #[test]
         fn every_sector_has_the_origin_of_its_block(
             spans in prop::collection::vec((1u64..20, 1u64..20), 0..30),

@@ -523,7 +523,13 @@ fn encrypted(fs: &Filesystem) -> bool {
 /// confused with other blocks of this array.
 fn only_piece<'a>(fs: &'a Filesystem, layout: &Layout) -> Option<&'a Segment> {
     match fs.segments.as_slice() {
-        [only] if only.fs_sector == FsSector(0) && only.sectors >= layout.end().0 => Some(only),
+        [only]
+            if only.fs_sector == FsSector(0)
+                && only.stripe.gap == 0
+                && only.sectors >= layout.end().0 =>
+        {
+            Some(only)
+        }
         _ => None,
     }
 }

@@ -284,10 +284,8 @@ fn a_filesystem_on_dm_crypt() {
         dev: dev(253, minor),
         segments: segments
             .iter()
-            .map(|&(fs_sector, array_sector, sectors)| Segment {
-                fs_sector: FsSector(fs_sector),
-                array_sector: ArraySector(array_sector),
-                sectors,
+            .map(|&(fs_sector, array_sector, sectors)| {
+                Segment::new(FsSector(fs_sector), ArraySector(array_sector), sectors)
             })
             .collect(),
         stack: vec!["dm-crypt secret".into(), "LVM vg-lv".into(), "partition 1".into()],
@@ -331,11 +329,7 @@ fn xfs_tables(uuid: u8, ext: bool) -> Tables {
     let on = |minor, first, sectors| Filesystem {
         name: format!("dm-{minor}"),
         dev: dev(253, minor),
-        segments: vec![Segment {
-            fs_sector: FsSector(0),
-            array_sector: ArraySector(first),
-            sectors,
-        }],
+        segments: vec![Segment::new(FsSector(0), ArraySector(first), sectors)],
         ..Filesystem::default()
     };
     let geometry = XfsGeometry {

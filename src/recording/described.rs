@@ -79,7 +79,7 @@ impl Described {
             (_, None) => Err(format!("its header has no layout of {name}, which was not readable")),
             // A filesystem begins with its boot block or superblock.
             ([], Some(start)) => Ok(start),
-            ([(0, start, _)], _) => Ok(*start),
+            ([(0, start, _)], _) if fs.stripes.is_empty() => Ok(*start),
             _ => Err(format!("{name} is in several pieces of the array: --load supports one")),
         }?;
         let degraded = (array.degraded > 0).then(|| {

@@ -138,6 +138,10 @@ pub struct RecordedFilesystem {
     /// sectors. Empty in recordings of older versions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<(u64, u64, u64)>,
+    /// Of a volume that is striped over several arrays, for each of `segments`: sectors of a chunk,
+    /// of the gap after it, and from the start of a chunk to the segment.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stripes: Vec<(u64, u64, u64)>,
     /// True if `layout` is incomplete.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub layout_is_cut: bool,

@@ -119,6 +119,12 @@ fn filesystem(topology: &Topology, array: &Array, fs: &Filesystem) -> RecordedFi
             .iter()
             .map(|s| (s.fs_sector.0, s.array_sector.0, s.sectors))
             .collect(),
+        stripes: match fs.segments.iter().any(|s| s.stripe.gap > 0) {
+            true => {
+                fs.segments.iter().map(|s| (s.stripe.chunk, s.stripe.gap, s.stripe.phase)).collect()
+            }
+            false => Vec::new(),
+        },
         layout_is_cut: is_cut,
     }
 }
@@ -206,10 +212,14 @@ fn layout_ranges(layout: &Layout, fs: &Filesystem) -> (Vec<(u64, u64, String)>, 
             if first >= last {
                 break;
             }
+            let (first, last) = (segment.map(first), segment.map(last));
+            if first == last {
+                continue; // in a gap of a striped volume
+            }
             if found.len() == MAX_LAYOUT_RANGES {
                 return (found, true);
             }
-            found.push((segment.map(first).0, last - first, range.origin.name().to_owned()));
+            found.push((first.0, last - first, range.origin.name().to_owned()));
         }
     }
     (found, false)
@@ -254,10 +264,8 @@ mod tests {
             journal: Journal::None,
             notes: Vec::new(),
         };
-        let segment = |fs_sector, array_sector, sectors| Segment {
-            fs_sector: FsSector(fs_sector),
-            array_sector: ArraySector(array_sector),
-            sectors,
+        let segment = |fs_sector, array_sector, sectors| {
+            Segment::new(FsSector(fs_sector), ArraySector(array_sector), sectors)
         };
         let fs = Filesystem {
             // Two segments, split within the bitmaps.

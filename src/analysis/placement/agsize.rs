@@ -121,7 +121,7 @@ pub fn uneven(fs: &FsMetadata, segments: &[Segment], array: &TargetArray) -> Opt
 fn holders(geometry: &Geometry, projection: &Projection<'_>) -> Option<u64> {
     let mut holds = vec![0; geometry.disks() as usize];
     let sectors = geometry.chunk_sectors()?.checked_mul(geometry.period()?)?;
-    projection.add(FsSector(0), sectors, &mut holds);
+    projection.add(FsSector(0), projection.distance(sectors), &mut holds);
     let holders = holds.iter().filter(|&&n| n > 0).count() as u64;
     (holders > 0).then_some(holders)
 }

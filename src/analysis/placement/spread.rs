@@ -106,7 +106,11 @@ impl Spread {
 
     /// The skews that decide whether the layout is even. `figures` are those of the filesystem.
     pub fn skews(&self, figures: &PlacementFigures) -> Skews {
-        let alone = figures.alone.iter().filter_map(|&figure| self.skew(figure));
+        // An array of a striped volume may have all bitmaps of one kind and nearly none of another.
+        let sum = |figure: PlacementFigure| self.members.iter().map(figure).sum::<u64>();
+        let most = figures.alone.iter().map(|&figure| sum(figure)).max().unwrap_or(0);
+        let alone = figures.alone.iter().filter(|&&figure| sum(figure) >= most / 100);
+        let alone = alone.filter_map(|&figure| self.skew(figure));
         Skews {
             allocation: self.skew(figures.allocation),
             alone: alone.reduce(f64::max),
@@ -234,33 +238,44 @@ impl<'a> Owners<'a> {
 pub(super) struct Projection<'a> {
     owners: Owners<'a>,
     segments: &'a [Segment],
+    /// Ends of segments of a striped volume are in no order.
+    is_striped: bool,
 }
 
 impl<'a> Projection<'a> {
     /// Prepares a geometry. `segments` is sorted by `fs_sector`.
     pub(super) fn new(geometry: &'a Geometry, segments: &'a [Segment]) -> Self {
-        Self { owners: Owners::new(geometry), segments }
+        let is_striped = segments.iter().any(|s| s.stripe.gap > 0);
+        Self { owners: Owners::new(geometry), segments, is_striped }
+    }
+
+    /// Number of sectors of the filesystem, from its first one on, among which are `sectors` of the
+    /// first segment. Of a volume that is not striped: `sectors`.
+    pub(super) fn distance(&self, sectors: u64) -> u64 {
+        match self.segments.first() {
+            Some(s) if s.stripe.gap > 0 => s.fs_sector.0.saturating_add(s.stripe.above(sectors)),
+            _ => sectors,
+        }
     }
 
     /// Adds the sectors of a run of the filesystem's on each slot to `hits`. Returns the number of
     /// sectors beyond the end of the array or outside all segments.
-    pub(super) fn add(&self, mut first: FsSector, count: u64, hits: &mut [u64]) -> u64 {
+    pub(super) fn add(&self, first: FsSector, count: u64, hits: &mut [u64]) -> u64 {
         let end = first.saturating_add(count);
-        let mut outside = 0;
-        let from = self.segments.partition_point(|s| s.end() <= first);
+        let mut inside = 0;
+        let from = match self.is_striped {
+            true => 0,
+            false => self.segments.partition_point(|s| s.end() <= first),
+        };
         for segment in &self.segments[from..] {
             if segment.fs_sector >= end {
                 break;
             }
-            if segment.fs_sector > first {
-                outside += segment.fs_sector - first;
-                first = segment.fs_sector;
-            }
-            let n = end.min(segment.end()) - first;
-            outside += self.owners.add(segment.map(first), n, hits);
-            first += n;
+            let within = |sector: FsSector| sector.max(segment.fs_sector).min(segment.end());
+            let (first, last) = (segment.map(within(first)), segment.map(within(end)));
+            inside += last - first - self.owners.add(first, last - first, hits);
         }
-        outside + (end - first)
+        end - first - inside
     }
 }
 

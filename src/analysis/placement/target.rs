@@ -78,7 +78,7 @@ impl TargetArray {
 
 /// Segment of a device that starts at `array_sector`.
 pub fn whole(array_sector: ArraySector) -> Vec<Segment> {
-    vec![Segment { fs_sector: FsSector(0), array_sector, sectors: u64::MAX - array_sector.0 }]
+    vec![Segment::new(FsSector(0), array_sector, u64::MAX - array_sector.0)]
 }
 
 impl Target {
@@ -109,8 +109,11 @@ impl Target {
     /// Share of the filesystem that is on the array.
     pub fn share(&self) -> f64 {
         let all = self.fs.blocks.saturating_mul(self.fs.block_sectors());
-        let end = |s: &Segment| s.end().0.min(all).saturating_sub(s.fs_sector.0);
-        let here: u64 = self.segments.iter().map(end).sum();
+        let sectors = |s: &Segment| match FsSector(all) {
+            end if end <= s.fs_sector => 0,
+            end => s.map(end.min(s.end())) - s.array_sector,
+        };
+        let here: u64 = self.segments.iter().map(sectors).sum();
         here as f64 / all.max(1) as f64
     }
 

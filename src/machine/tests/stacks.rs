@@ -1,6 +1,6 @@
 //! Stacked devices: device mapper, nested arrays, plain disks.
 
-use super::tree::{Tree, segments};
+use super::tree::{Tree, segments, stripes};
 
 const STACK: &str = "
     disk sda 8:0 2000000
@@ -45,8 +45,43 @@ fn a_volume_striped_over_two_arrays() {
     let arrays = tree.resolve(&["/s"]).unwrap().arrays;
     let placed: Vec<_> =
         arrays.iter().map(|a| (a.name.as_str(), segments(&a.filesystems[0].segments))).collect();
-    assert_eq!(placed[0], ("sda", vec![(0, 10, 100), (200, 110, 100)]));
-    assert_eq!(placed[1], ("sdb", vec![(100, 20, 100), (300, 120, 100)]));
+    assert_eq!(placed[0], ("sda", vec![(0, 10, 200)]));
+    assert_eq!(placed[1], ("sdb", vec![(100, 20, 200)]));
+    for array in &arrays {
+        assert_eq!(stripes(&array.filesystems[0].segments), [(100, 100, 0)]);
+    }
+}
+
+/// A partition of a volume begins within a chunk of the second leg, and a leg has two pieces.
+#[test]
+fn a_part_of_a_striped_volume() {
+    let mut tree = Tree::new(
+        "disk sda 8:0 1000
+        disk sdb 8:16 1000
+        dm dm-0 253:0 120 name=vg-leg uuid=LVM-l slaves=sda
+        target 253:0 0 60 linear 8:0 500
+        target 253:0 60 60 linear 8:0 100
+        dm dm-1 253:1 240 name=vg-s uuid=LVM-s slaves=dm-0,sdb
+        target 253:1 0 240 striped 2 40 253:0 0 8:16 20
+        dm dm-2 253:2 150 name=vg-part uuid=LVM-p slaves=dm-1
+        target 253:2 0 150 linear 253:1 50
+        mount 253:2 /s xfs /dev/mapper/vg-part rw",
+    );
+    let arrays = tree.resolve(&["/s"]).unwrap().arrays;
+    let of = |n: usize| &arrays[n].filesystems[0].segments;
+    // Sectors 50 to 200 of the volume: of leg 0 its sectors 40 to 120, of leg 1 10 to 80.
+    assert_eq!(segments(of(0)), [(30, 540, 20), (50, 100, 60)]);
+    assert_eq!(stripes(of(0)), [(40, 40, 0), (40, 40, 20)]);
+    assert_eq!(segments(of(1)), [(0, 30, 70)]);
+    assert_eq!(stripes(of(1)), [(40, 40, 10)]);
+    tree.add(
+        "dm dm-3 253:3 200 name=vg-twice uuid=LVM-t slaves=dm-1,sdb
+        target 253:3 0 200 striped 2 40 253:1 0 8:16 400
+        mount 253:3 /t xfs /dev/mapper/vg-twice rw",
+    );
+    let arrays = tree.resolve(&["/t"]).unwrap().arrays;
+    let twice = arrays[0].filesystems.iter().find(|fs| fs.name == "dm-3").unwrap();
+    assert_eq!(twice.note.as_deref(), Some("dm-1 is striped below a striped volume"));
 }
 
 #[test]
@@ -67,8 +102,8 @@ fn targets_without_a_known_mapping() {
         target 253:1 0 1000000 striped 2 8 8:16 0 8:16 500000
         mount 253:1 /w ext4 /dev/mapper/vg-wide rw",
     );
-    let note = tree.resolve(&["sdb"]).unwrap().arrays[0].filesystems[0].note.clone();
-    assert!(note.is_some_and(|n| n.contains("65536 pieces")));
+    let fs = &tree.resolve(&["sdb"]).unwrap().arrays[0].filesystems[0];
+    assert_eq!(segments(&fs.segments), [(0, 0, 500_000), (8, 500_000, 500_000)]);
 }
 
 #[test]

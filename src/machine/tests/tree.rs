@@ -198,6 +198,11 @@ pub(super) fn segments(of: &[Segment]) -> Vec<(u64, u64, u64)> {
     of.iter().map(|s| (s.fs_sector.0, s.array_sector.0, s.sectors)).collect()
 }
 
+/// Chunk, gap and phase of each segment.
+pub(super) fn stripes(of: &[Segment]) -> Vec<(u64, u64, u64)> {
+    of.iter().map(|s| (s.stripe.chunk, s.stripe.gap, s.stripe.phase)).collect()
+}
+
 /// Twelve loop devices of 100 GiB in a RAID 0 with ext4, as in the lab.
 pub(crate) fn raid0_of_12() -> Tree {
     raid0(12)

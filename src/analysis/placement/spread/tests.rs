@@ -6,7 +6,7 @@ use super::{FIXED, HEAD_BLOCKS, Skews, Spread, heads, skew};
 use crate::address::{ArraySector, FsSector};
 use crate::analysis::placement::filesystem::{BlockGroups, FsMetadata, Groups};
 use crate::fs::SectorRange;
-use crate::machine::Segment;
+use crate::machine::{Segment, Stripe};
 use crate::origin::Origin;
 use crate::raid::{Geometry, Level, Params};
 
@@ -16,7 +16,7 @@ fn geometry(level: Level, layout: u32, disks: u32, chunk_sectors: u32) -> Geomet
 }
 
 fn whole() -> [Segment; 1] {
-    [Segment { fs_sector: FsSector(0), array_sector: ArraySector(0), sectors: u64::MAX }]
+    [Segment::new(FsSector(0), ArraySector(0), u64::MAX)]
 }
 
 /// A range of blocks of 4 KiB.
@@ -122,6 +122,33 @@ fn arrays() -> impl Strategy<Value = Geometry> {
 
 proptest! {
     /// Same counts as from `Geometry::copies` for each sector.
+    /// Two legs of a volume that is striped over three devices, of which the array has two, against
+    /// their chunks one by one.
+    #[test]
+    fn a_striped_volume(
+        array in arrays(),
+        runs in prop::collection::vec((0u64..600, 1u64..120, 0usize..8), 1..6),
+        chunk in 1u64..40,
+    ) {
+        let legs = [(0, 0), (2, 5000)].map(|(leg, at)| Segment {
+            stripe: Stripe { chunk, gap: 2 * chunk, phase: 0 },
+            ..Segment::new(FsSector(leg * chunk), ArraySector(at), 100 * chunk)
+        });
+        let mut chunks: Vec<Segment> = (0..100).flat_map(|row| [(0, 0), (2, 5000)].map(|(leg, at)| {
+            let (fs, below) = ((row * 3 + leg) * chunk, at + row * chunk);
+            Segment::new(FsSector(fs), ArraySector(below), chunk)
+        })).collect();
+        chunks.sort_by_key(|s| s.fs_sector);
+        let ranges = runs.iter().map(|&(first, count, i)| range(first, count, FIXED[i])).collect();
+        let fs = filesystem(1, 32768, ranges);
+        let of = |segments: &[Segment]| {
+            let spread = Spread::new(&fs, &array, segments);
+            let sectors = |m: &super::MemberSpread| FIXED.map(|origin| m.sectors_of(origin));
+            (spread.members.iter().map(sectors).collect::<Vec<_>>(), spread.outside)
+        };
+        prop_assert_eq!(of(&legs), of(&chunks));
+    }
+
     #[test]
     fn counts_match_a_count_sector_by_sector(
         array in arrays(),
@@ -133,10 +160,8 @@ proptest! {
             (0, shift, cut),
             (cut + 8, shift + cut, 100_000),
         ]
-        .map(|(fs_sector, array_sector, sectors)| Segment {
-            fs_sector: FsSector(fs_sector),
-            array_sector: ArraySector(array_sector),
-            sectors,
+        .map(|(fs_sector, array_sector, sectors)| {
+            Segment::new(FsSector(fs_sector), ArraySector(array_sector), sectors)
         });
         let ranges: Vec<SectorRange> = runs
             .iter()
