@@ -25,6 +25,7 @@ class Layout:
     variant: str = ""
     stride: int = 0  # chunks from one copy to the next on a member of RAID 10's far layout
     starts: tuple = ()  # linear: the first sector of the array on each slot
+    shift: int = 0  # RAID 6 of device mapper: rows by which the places of parity are ahead
 
     def locate(self, slot, sector):
         """Maps a sector of the data area to (array sector or None for parity, number of sectors with the same mapping)."""
@@ -52,7 +53,8 @@ class Layout:
         return row * self.disks + (slot - copy) % self.disks
 
     def raid4(self, slot, row):
-        return None if slot == self.disks - 1 else row * (self.disks - 1) + slot
+        parity = 0 if self.variant == "first" else self.disks - 1
+        return None if slot == parity else row * (self.disks - 1) + slot - (slot > parity)
 
     def raid5(self, slot, row):
         return self.rotating(slot, row, 1)
@@ -65,7 +67,8 @@ class Layout:
         moves up. Q follows P. Symmetric: the data of a row starts after the last parity and wraps around.
         Asymmetric: it starts on the first member."""
         side, _, kind = (self.variant or "left-symmetric").partition("-")
-        first = row % self.disks if side == "right" else self.disks - 1 - row % self.disks
+        turn = (row + self.shift) % self.disks
+        first = turn if side == "right" else self.disks - 1 - turn
         behind = (slot - first) % self.disks
         if behind < parities:
             return None
@@ -149,9 +152,7 @@ class Array:
         while count:
             at = sector - member.begin
             origin, where, left = member.rest, None, FAR
-            if at < 0:
-                left = -at
-            elif member.slot is not None and member.data_offset <= at < end:
+            if member.slot is not None and member.data_offset <= at < end:
                 where, left = self.layout.locate(member.slot, at - member.data_offset)
                 origin, left = "parity" if where is None else None, min(left, end - at)
             else:
@@ -162,9 +163,8 @@ class Array:
                     if first > at:
                         left = first - at
                         break
-                else:
-                    if at < member.data_offset:
-                        left = member.data_offset - at
+                if at < member.data_offset:
+                    left = min(left, member.data_offset - at)
             length = min(left, count)
             yield origin, where, length
             sector += length
@@ -230,6 +230,43 @@ def read_volume(directory):
     return Array(directory.name, read_layout(words(detail, "Raid Level"), detail), members)
 
 
+# Layouts by the name of device mapper's target (dm-raid.rst; raid5_compute_sector() of drivers/md/raid5.c).
+DM_RAID = {
+    "raid0": ("raid0", "", 0),
+    "raid1": ("raid1", "", 0),
+    "raid10": ("raid10", "near=2", 0),
+    "raid4": ("raid4", "first", 0),  # ALGORITHM_PARITY_0
+    "raid5_ls": ("raid5", "left-symmetric", 0),
+    "raid6_zr": ("raid6", "right-asymmetric", 0),
+    "raid6_nr": ("raid6", "left-asymmetric", 1),
+    "raid6_nc": ("raid6", "left-symmetric", 1),
+}
+
+
+def read_dm_raid(directory):
+    """An array of device mapper, described by its table and those of its devices (table.NUMBER): each linear on a loop device.
+    The metadata device of a slot has a superblock of 4 KiB, then the bitmap."""
+    _, _, target, kind, count, *rest = (directory / "table").read_text().split()
+    if target != "raid" or kind not in DM_RAID:
+        raise Unusable(f"target {target} {kind} is not supported by this account")
+    chunk, (disks, *devices) = int(rest[0]), rest[int(count) :]
+    level, variant, shift = DM_RAID[kind]
+    members = []
+    for slot, (metadata, data) in enumerate(zip(devices[::2], devices[1::2])):
+        table = (directory / f"table.{data}").read_text()
+        member = Member("", "", slot, 0, number=data, on_dm=True, data_sectors=int(table.split()[1]))
+        member.mapped(table)
+        member.name = f"loop{member.dev.split(':')[1]}"
+        if metadata != "-":
+            _, size, _, disk, first = (directory / f"table.{metadata}").read_text().split()
+            if disk != member.dev:
+                raise Unusable(f"{metadata} and {data} are not on one disk")
+            at = int(first) - member.begin
+            member.md = [(at, PAGE, "md_superblock"), (at + PAGE, int(size) - PAGE, "md_bitmap")]
+        members.append(member)
+    return Array(directory.name, Layout(level, int(disks), chunk, variant, shift=shift), members)
+
+
 def read_layout(level, examine):
     variant = words(examine, "Layout", "")
     if level not in LEVELS or level in VARIANTS and not VARIANTS[level].fullmatch(variant):
@@ -257,6 +294,8 @@ def read_array(directory, breakage=None):
     ("7:0 2048": device number of the disk, first sector)."""
     if (directory / "detail").exists():
         return read_volume(directory)
+    if (directory / "table").exists():
+        return read_dm_raid(directory)
     members, layouts, reshape = [], {}, []
     level = "single"
     for line in (directory / "members").read_text().splitlines():

@@ -13,6 +13,8 @@ LEVELS = (
 )  # fmt: skip
 STACKS = ("partitions", "partition", "lvm", "crypt")
 BESIDE = "neighbour"  # a filesystem on another partition of a member's disk
+DM_RAID = ("raid0", "raid1", "raid10", "raid4", "raid5", "raid6", "raid6-nr", "raid6-nc")  # what LVM makes
+JOINED = ("raid1+raid5", "raid0+raid10+raid6")  # arrays below one volume
 MEMBERS = ("on-linear", "on-striped", "on-crypt")  # device mapper devices that are members
 WORKLOADS = (
     "storm", "fio_random_direct", "fio_random_buffered", "fio_sequential_direct", "fio_sequential_buffered", "fsyncs", "falloc",
@@ -70,6 +72,9 @@ def matrix():
     for stack in MEMBERS:
         yield from (Cell(level, stack, "mix", ("members",), VOLUME_KERNELS) for level in ("raid1", "raid5", "raid6", "raid10"))
     yield from (Cell(level, "on-linear", "check", ("members",), VOLUME_KERNELS) for level in ("raid1", "raid5", "raid6", "raid10"))
+    for workload in ("mix", "cold"):
+        yield from (Cell(level, "dm-raid", workload, ("dm-raid",), VOLUME_KERNELS) for level in DM_RAID)
+        yield from (Cell(level, stack, workload, ("joined",), VOLUME_KERNELS) for stack in ("linear", "striped") for level in JOINED)
     yield Cell("raid01", "whole", "mix", ("stacks",))
     yield Cell("ddf", "whole", "mix", ("stacks",), VOLUME_KERNELS)
     for workload in ("every_kind", "mix", "remount"):

@@ -75,15 +75,16 @@ class Stack:
                 if member.name == name != outer.name:
                     yield from self.of_member(outer, member, sector, count)
                     return
+        pieces = self.maps.get(name, [])
         while count:
             origin, left = "raw", FAR
-            for first, length, volume, begin in self.maps.get(name, ()):
-                if first <= sector < first + length:
-                    origin, left = self.volumes[volume].locate(sector - first + begin)
-                    left = min(left, first + length - sector)
-                    break
-                if first > sector:
-                    left = min(left, first - sector)
+            after = bisect_right(pieces, sector, key=lambda piece: piece[0])
+            first, length, volume, begin = pieces[after - 1] if after else (0, 0, None, 0)
+            if sector < first + length:
+                origin, left = self.volumes[volume].locate(sector - first + begin)
+                left = min(left, first + length - sector)
+            elif after < len(pieces):
+                left = pieces[after][0] - sector
             run = min(left, count)
             yield origin, run
             sector += run
@@ -99,17 +100,17 @@ def read_arrays(directory, name):
     return found
 
 
-def read_base(directory, level):
-    """Name and device number of the array (or disk without md) below the volumes of a run, for a RAID level as tools/truth names it."""
-    base = dict(line.split() for line in (directory / "bases").read_text().splitlines())[level]
-    if base.startswith("md"):
-        return base, f"9:{base[2:]}"
-    return base, (directory / f"dev.{base}").read_text().strip()
+def read_bases(directory, level):
+    """Names and device numbers of the arrays (or the disk without md) below the volumes of a run, for a RAID level as tools/truth
+    names it."""
+    bases = [line.split() for line in (directory / "bases").read_text().splitlines()]
+    for base in [base for name, base in bases if name == level]:
+        yield base, f"9:{base[2:]}" if base.startswith("md") else (directory / f"dev.{base}").read_text().strip()
 
 
 def read_stack(directory, base, dev):
     """The stack on one array, or on a disk without md, from the files of a run."""
-    if base.startswith("md"):
+    if base.startswith("md") or (directory / base / "table").exists():
         arrays = read_arrays(directory, base)
         if (beside := directory / f"beside.{base}").exists():
             arrays |= read_arrays(directory, beside.read_text().strip())
@@ -137,3 +138,12 @@ def read_stack(directory, base, dev):
             forget_freed(kinds, freed, (at / "dev").read_text().strip())
             volumes[name] = Volume(fixed, kinds, fixed.block_sectors)
     return Stack(arrays, volumes, maps | {base: sorted(pieces)})
+
+
+def read_stacks(directory, bases):
+    """The stack on several arrays, whose volumes may be on more than one of them."""
+    stacks = [read_stack(directory, base, dev) for base, dev in bases]
+    whole = stacks[0]
+    for stack in stacks[1:]:
+        whole = Stack(whole.arrays | stack.arrays, stack.volumes | whole.volumes, whole.maps | stack.maps)
+    return whole

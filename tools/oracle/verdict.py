@@ -20,7 +20,7 @@ from .account import DYNAMIC_KINDS, FIXED, NO_ORIGIN, SYNCS, KernelAccount, read
 from .events import STAT, check_whole, read_stats
 from .ext4 import DYNAMIC
 from .geometry import Unusable
-from .stack import read_base, read_stack
+from .stack import read_bases, read_stacks
 from .xfs import METADATA
 
 # A correct cell whose share of unchecked bytes is larger than this is "correct where checked".
@@ -288,8 +288,8 @@ def check_cell(directory, facts, level, workload):
         at = directory / "output"
         printed = at.read_text(errors="replace").strip() if at.exists() else ""
         raise Unusable(f"the guest did not finish the run: {printed.splitlines()[-1] if printed else 'no output'}")
-    base, dev = read_base(directory, level)
-    verdict, _, _ = compare(directory, read_stack(directory, base, dev), facts, workload)
+    bases = list(read_bases(directory, level))
+    verdict, _, _ = compare(directory, read_stacks(directory, bases), facts, workload)
     if workload == "throttled":
-        compare_limited(directory, base, dev, verdict)
+        compare_limited(directory, *bases[0], verdict)
     return verdict

@@ -73,6 +73,65 @@ le32() {
 	for ((i = 0; i < 32; i += 8)); do printf '%b' "\\x$(printf %02x $(($1 >> i & 255)))"; done
 }
 
+# dm_raid NAME: the array as LVM makes it, of device mapper: a metadata device, except for RAID 0, and a data device of each slot.
+dm_raid() {
+	local size=$size kind params='128 nosync region_size 1024 daemon_sleep 200' count dm=raid-$1 data=1 i pairs='' disk sectors each number
+	case $1 in
+	raid0) kind=raid0 params=128 count=3 data=3 ;;
+	raid1) kind=raid1 params="0 ${params#* }" count=2 ;;
+	raid10) kind=raid10 params+=' raid10_copies 2' count=4 data=2 ;;
+	raid4) kind=raid4 count=4 data=3 ;;
+	raid5) kind=raid5_ls count=4 data=3 ;;
+	# The kernel builds its parity, so it is smaller.
+	raid6) kind=raid6_zr count=5 data=3 params=${params/nosync /} size=200M ;;
+	raid6-nr | raid6-nc) kind=raid6_${1#*-} count=5 data=3 params=${params/nosync /} size=200M ;;
+	*) die "no level $1 of device mapper" ;;
+	esac
+	parts "$count"
+	sectors=$((($(blockdev --getsz "${devices[0]}") - 10240) / 128 * 128))
+	for ((i = 0; i < count; i++)); do
+		disk=${devices[i]}
+		if [ "$1" = raid0 ]; then
+			pairs+=' -'
+		else
+			dmsetup create "${dm}_rmeta_$i" --table "0 8192 linear $disk 2048"
+			pairs+=" /dev/mapper/${dm}_rmeta_$i"
+		fi
+		dmsetup create "${dm}_rimage_$i" --table "0 $sectors linear $disk 10240"
+		pairs+=" /dev/mapper/${dm}_rimage_$i"
+	done
+	dmsetup mknodes
+	dmsetup create "$dm" --table "0 $((sectors * data)) raid $kind $(wc -w <<<"$params") $params $count$pairs"
+	dmsetup mknodes
+	wait_until 900 is_built "$dm"
+	mkdir -p "$out/$dm"
+	dmsetup table "$dm" >"$out/$dm/table"
+	for each in "/dev/mapper/${dm}_"r*; do
+		number=$((0x$(stat -L -c %t "$each"))):$((0x$(stat -L -c %T "$each")))
+		dmsetup table "${each##*/}" >"$out/$dm/table.$number"
+	done
+	printf '%d:%d\n' "0x$(stat -L -c %t "/dev/mapper/$dm")" "0x$(stat -L -c %T "/dev/mapper/$dm")" >"$out/dev.$dm"
+	based "$1" "/dev/mapper/$dm"
+}
+
+# is_built NAME: "0 N raid raid6_zr 5 AAAAA 399360/399360 idle 0 0 -"
+is_built() {
+	local words
+	read -r -a words < <(dmsetup status "$1")
+	[ "${words[3]}" = raid0 ] || [ "${words[7]}" = idle ] && [ "${words[6]%/*}" = "${words[6]#*/}" ]
+}
+
+# joined NAME: the arrays of a name such as "raid1+raid5", in $below.
+joined() {
+	local part
+	below=()
+	for part in ${1//+/ }; do
+		level "$part"
+		below+=("$base")
+		echo "$1 ${base##*/}" >>"$out/bases"
+	done
+}
+
 # create MDADM-OPTIONS... DEVICES...: the next array, $md.
 create() {
 	md=md$((120 + ${#arrays[@]}))
@@ -105,6 +164,8 @@ is_clean() {
 
 level() {
 	local name=$1 level=${1%%-*} variant='' options=() missing=()
+	if [ "$stack" = dm-raid ]; then dm_raid "$name"; return; fi
+	case $name in *+*) joined "$name"; return ;; esac
 	if [ "$level" != "$name" ]; then variant=${name#*-}; fi
 	case $level in
 	single)
@@ -162,5 +223,5 @@ level() {
 based() {
 	base=$2
 	targets+=("$base")
-	echo "$1 ${base#/dev/}" >>"$out/bases"
+	echo "$1 ${base##*/}" >>"$out/bases"
 }

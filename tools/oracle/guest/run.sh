@@ -14,7 +14,7 @@ run() {
 	. ./stacks.sh
 	. ./workloads.sh
 	. ./xfs.sh
-	bases=() volumes=() mounts=() devices=() neighbours=()
+	bases=() below=() volumes=() mounts=() devices=() neighbours=()
 	declare -gA volume_of log_of kind_of second spare
 	md='' base='' mkfs='' mount='' journal=8 size=1G component='' clean=--assume-clean
 	out=/out/$name trace_kib=40960
@@ -113,7 +113,7 @@ clean() {
 	echo >/sys/kernel/tracing/trace
 } >/dev/null 2>&1
 
-modprobe -a raid0 raid1 raid10 raid456 dm_mod dm_crypt 2>/dev/null
+modprobe -a raid0 raid1 raid10 raid456 dm_mod dm_crypt dm_raid 2>/dev/null
 while read -r name stack workload levels; do
 	begun=$SECONDS
 	mkdir -p "/out/$name"

@@ -19,11 +19,11 @@ volume() {
 }
 
 stack() {
-	local all third b=${base#/dev/}
+	local all third b=${base##*/}
 	all=$(blockdev --getsz "$base")
 	third=$((all / 3 / 2048 * 2048))
 	case $1 in
-	whole | partitions | neighbour | on-*) volume "$b" "$base" "0 $all 0" ;;
+	whole | partitions | neighbour | on-* | dm-raid) volume "$b" "$base" "0 $all 0" ;;
 	partition)
 		partition "$base" 2048
 		volume "$b" "${base}p1" "2048 $((all - 2048)) 0" ;;
@@ -44,9 +44,37 @@ stack() {
 			000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f "$base" | dmsetup create "$b-secret"
 		dmsetup mknodes
 		volume "$b" "/dev/mapper/$b-secret" "4096 $((all - 4096)) 0" ;;
+	linear | striped) volume_over_arrays "$1" ;;
 	none) ;;
 	*) die "no stack $1" ;;
 	esac
+}
+
+# volume_over_arrays KIND: a volume over the arrays $below, on which LVM's first MiB is left out. A stripe has 64 KiB.
+volume_over_arrays() {
+	local kind=$1 name=over-${below[0]##*/} count=${#below[@]} size least=0 i at=0 table=''
+	for base in "${below[@]}"; do
+		size=$((($(blockdev --getsz "$base") - 2048) / 2048 * 2048))
+		if ((least == 0 || size < least)); then least=$size; fi
+	done
+	for ((i = 0; i < count; i++)); do
+		base=${below[i]}
+		if [ "$kind" = striped ]; then
+			table+=" $base 2048"
+			awk -v base="${base##*/}" -v name="$name" -v i="$i" -v count="$count" -v size="$least" 'BEGIN {
+				for (at = 0; at < size; at += 128) print base, 2048 + at, 128, name, at * count + i * 128
+			}' >>"$out/maps"
+			continue
+		fi
+		size=$((($(blockdev --getsz "$base") - 2048) / 2048 * 2048))
+		table+="$at $size linear $base 2048"$'\n'
+		echo "${base##*/} 2048 $size $name $at" >>"$out/maps"
+		at=$((at + size))
+	done
+	if [ "$kind" = striped ]; then table="0 $((least * count)) striped $count 128$table"; fi
+	dmsetup create "$name" <<<"$table"
+	dmsetup mknodes
+	volume "$name" "/dev/mapper/$name"
 }
 
 # make_filesystems: ext4 or XFS on each volume.
