@@ -112,6 +112,28 @@ pub(super) fn volumes_of_dm_raid_are_arrays(kernel: &str) {
     assert!(doctor.contains("vgreduce --removemissing vg\n"));
     assert!(!doctor.contains("mdadm"));
     repaired_and_converted(&dir);
+    missing(&dir);
+}
+
+/// A disk was gone before the volume was activated.
+fn missing(dir: &Path) {
+    let missing = lines(dir, "missing");
+    let array = &missing.last().expect("an interval")["arrays"][0];
+    assert_eq!(word(array, "health"), "degraded", "{array:#}");
+    let health: Vec<&Value> = each(array, "members").iter().map(|m| &m["health"]).collect();
+    assert_eq!(health, [&Value::Null, &"faulty".into(), &Value::Null], "{array:#}");
+    let sums = by_origin(&missing);
+    let member = |slot: usize| word(&array["members"][slot], "name");
+    let written = |slot| {
+        let own = sums.iter().filter(|((m, _, op), _)| (*m, *op) == (member(slot), "write"));
+        own.map(|(_, (_, bytes))| bytes).sum::<u64>()
+    };
+    assert!(written(0) > 20 * 20 * 64 * 1024 / 2, "{sums:#?}");
+    assert_eq!(written(1), 0, "{sums:#?}");
+    let notes = text(dir.join("missing.err"));
+    assert!(notes.contains("a disk is missing: dm-"), "{notes}");
+    let doctor = text(dir.join("doctor_missing.txt"));
+    assert!(doctor.contains("degraded by 1: the next disk failure loses data"), "{doctor}");
 }
 
 /// The new disk is traced from its first write on after the repair; a RAID 5 of two disks has

@@ -5,6 +5,7 @@
 # was enlarged when the space behind its data was taken: each of its data devices has two pieces. A case leaves CASE.out (raidtrace) and
 # CASE.below: sectors that the disk, the metadata device and the data device of each slot read and wrote in the meantime.
 # Then a disk of the raid1 fails, doctor's command repairs it while it is traced, and it is converted to raid5 while it is traced.
+# At last the raid4 is activated without one of its disks.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 
@@ -192,3 +193,15 @@ sync
 wait_idle 3
 wait_intervals
 stop_top
+
+# A disk is gone before the volume is activated: LVM puts error targets in its place.
+unmount /mnt/raid4
+lvm lvchange -an vg/raid4
+losetup -d "/dev/${disk_of["raid4 1"]}"
+lvm lvchange -ay --activationmode degraded vg/raid4
+mount -o noatime /dev/mapper/vg-raid4 /mnt/raid4
+start_top missing /mnt/raid4
+for _ in {1..20}; do dd if=/dev/zero of=/mnt/raid4/degraded bs=64k count=20 oflag=direct conv=notrunc status=none; done
+wait_intervals
+stop_top
+raidtrace doctor /mnt/raid4 >"$out/doctor_missing.txt" 2>&1 || true
