@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 
@@ -35,7 +35,13 @@ fn is_below_mounted(fs: &Filesystem, array: &Array) -> bool {
 
 impl Topology {
     /// Reads the layout of every filesystem that lies on one of the arrays.
-    pub fn new(mut host: HostTopology) -> Self {
+    pub fn new(host: HostTopology) -> Self {
+        Self::after(host, &Self::default())
+    }
+
+    /// The same, after a change of `before`: a mounted filesystem that cannot be read any more, as
+    /// on a broken array, keeps its layout.
+    pub fn after(mut host: HostTopology, before: &Self) -> Self {
         let mut topology = Self { notes: host.notes.clone(), ..Self::default() };
         let roles = roles(&host);
         for array in &mut host.arrays {
@@ -52,15 +58,23 @@ impl Topology {
                 }
             }
             for fs in &array.filesystems {
-                raised(|| topology.read(fs, &roles));
+                raised(|| topology.read(fs, &roles, before));
             }
         }
         topology.host = host;
         topology
     }
 
+    /// The layout of a filesystem that was mounted, and still is.
+    fn known(&self, fs: &Filesystem) -> Option<&Layout> {
+        let is_it =
+            |was: &Filesystem| (was.dev, &was.name) == (fs.dev, &fs.name) && !was.mounts.is_empty();
+        let is_known = self.host.arrays.iter().flat_map(|a| &a.filesystems).any(is_it);
+        self.layouts.get(&fs.dev).filter(|_| is_known && !fs.mounts.is_empty())
+    }
+
     /// roles: those of all devices on the arrays.
-    fn read(&mut self, fs: &Filesystem, roles: &[DeviceRole]) {
+    fn read(&mut self, fs: &Filesystem, roles: &[DeviceRole], before: &Self) {
         if fs.note.is_some() {
             return; // `HostTopology::notes` has the reason
         }
@@ -85,11 +99,23 @@ impl Topology {
             return;
         }
         let path = device_path(&fs.name);
-        // Some hosts forbid opening the disk even to root. There, FS_IOC_GETFSMAP (ext4) or
-        // XFS_IOC_FSGEOMETRY on the mount point works.
-        let layout = match read_layout(&path) {
-            Ok(layout) => Ok(current(fs, layout)),
-            Err(why) => from_mount(fs, &why.to_string()),
+        let layout = match File::open(&path) {
+            // Some hosts forbid opening the disk even to root. There, FS_IOC_GETFSMAP (ext4) or
+            // XFS_IOC_FSGEOMETRY on the mount point works.
+            Err(e) => from_mount(fs, &format!("cannot be opened ({e})")),
+            Ok(file) => match read_layout(&file) {
+                Ok(layout) => Ok(current(fs, layout)),
+                Err(why) => match before.known(fs) {
+                    Some(layout) => {
+                        let path = path.display();
+                        self.notes.push(format!("{path}: {why}; its layout is that of before"));
+                        Ok(layout.clone())
+                    }
+                    // FS_IOC_GETFSMAP would read each bitmap of a device that has errors.
+                    None if fs.mounts.iter().all(|m| m.fstype != "xfs") => Err(why.to_string()),
+                    None => from_mount(fs, &why.to_string()),
+                },
+            },
         };
         match layout {
             Ok(layout) => self.keep(fs, layout, roles),
@@ -260,10 +286,9 @@ fn explain(notes: &mut [String], why: &str) {
     }
 }
 
-fn read_layout(path: &Path) -> anyhow::Result<Layout> {
-    let file = File::open(path).map_err(|e| anyhow!("cannot be opened ({e})"))?;
-    let kind = identify(&file).map_err(|e| anyhow!("cannot be read ({e})"))?;
-    layout_of(&file, kind.ok_or_else(|| anyhow!("no known filesystem"))?)
+fn read_layout(file: &File) -> anyhow::Result<Layout> {
+    let kind = identify(file).map_err(|e| anyhow!("cannot be read ({e})"))?;
+    layout_of(file, kind.ok_or_else(|| anyhow!("no known filesystem"))?)
 }
 
 fn layout_of(file: &File, kind: FsKind) -> anyhow::Result<Layout> {
@@ -311,9 +336,41 @@ pub fn geometry(array: &Array) -> Result<Geometry, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Array, Filesystem, is_below_mounted};
+    use super::{Array, Filesystem, HostTopology, Layout, Topology, is_below_mounted};
     use crate::address::{ArraySector, FsSector};
-    use crate::machine::{Mount, Segment};
+    use crate::machine::{Dev, Mount, Segment};
+
+    /// /dev/null can be opened, and has no filesystem.
+    #[test]
+    fn a_mounted_filesystem_that_cannot_be_read_any_more_keeps_its_layout() {
+        let dev = Dev { major: 1, minor: 3 };
+        let mounted = |path: &str| Filesystem {
+            name: "null".to_owned(),
+            dev,
+            segments: vec![Segment::new(FsSector(0), ArraySector(0), 4096)],
+            mounts: vec![Mount { path: path.into(), fstype: "ext4".into(), ..Mount::default() }],
+            ..Filesystem::default()
+        };
+        let host = |fs| HostTopology {
+            arrays: vec![Array { filesystems: vec![fs], ..Array::default() }],
+            ..HostTopology::default()
+        };
+        let now = Topology::new(host(mounted("/")));
+        assert!(now.layouts.is_empty());
+        assert!(now.notes[0].ends_with("; its blocks show as raw"), "{:?}", now.notes);
+        let before = Topology {
+            host: host(mounted("/")),
+            layouts: [(dev, Layout::Swap { pages: 7 })].into(),
+            ..Topology::default()
+        };
+        let now = Topology::after(host(mounted("/")), &before);
+        assert!(matches!(now.layouts[&dev], Layout::Swap { pages: 7 }));
+        assert!(now.notes[0].ends_with("; its layout is that of before"), "{:?}", now.notes);
+        let other = Filesystem { name: "zero".to_owned(), ..mounted("/") };
+        assert!(Topology::after(host(other), &before).layouts.is_empty());
+        let gone = Filesystem { mounts: Vec::new(), ..mounted("/") };
+        assert!(Topology::after(host(gone), &before).layouts.is_empty());
+    }
 
     #[test]
     fn a_volume_below_a_mounted_one_is_no_second_filesystem() {

@@ -122,7 +122,7 @@ type Stats = Vec<Vec<Option<StatFile>>>;
 
 /// A topology and the programs that count for it.
 pub struct Traced {
-    topology: Topology,
+    topology: Arc<Topology>,
     probe: Probe,
     /// Kernel facts that chose the programs, and the modules loaded at that time.
     facts: KernelFacts,
@@ -159,16 +159,21 @@ impl Traced {
             reads_stripes: !tables.need.stripes || facts.md.has_stripes(),
             digest: tables.digest(),
             notes: [notes(sys, &topology, &tables, options), plan.notes],
-            topology,
+            topology: Arc::new(topology),
         })
     }
 
     /// Replaces the topology, for which the programs count already, and returns the old one.
-    fn set_topology(&mut self, topology: Topology, stats: Stats, notes: Vec<String>) -> Topology {
+    fn set_topology(
+        &mut self,
+        topology: Topology,
+        stats: Stats,
+        notes: Vec<String>,
+    ) -> Arc<Topology> {
         self.stats = stats;
         self.notes[0] = notes;
         self.uneven_groups = uneven_groups(&topology);
-        std::mem::replace(&mut self.topology, topology)
+        std::mem::replace(&mut self.topology, Arc::new(topology))
     }
 
     /// [`Reading::completed`].

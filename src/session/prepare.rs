@@ -103,13 +103,13 @@ impl Session {
     fn read_host(&self) -> JoinHandle<Result<ChangedHost>> {
         let sys = Arc::clone(&self.sys);
         let resolve = self.watch.resolver();
-        let was = self.traced.topology.host.clone();
+        let was = Arc::clone(&self.traced.topology);
         let (options, loaded) = (self.options, self.traced.modules);
         thread::spawn(move || {
             task::set_nice(0);
             let now = resolve(&sys)?;
             let disk_exists = |m: &Member| sys.path(format!("/sys/block/{}", m.disk_name)).exists();
-            let topology = Topology::new(with_lost(&was, now, disk_exists));
+            let topology = Topology::after(with_lost(&was.host, now, disk_exists), &was);
             let tables = tables(&topology, options)?;
             let facts = (modules::digest() != loaded).then(gather);
             Ok(ChangedHost { stats: stats(&sys, &topology), topology, tables, facts })

@@ -1,6 +1,7 @@
 //! Updates of a running session after md, device mapper or mounts have changed. [`super::prepare`]
 //! prepares them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -75,8 +76,8 @@ impl Session {
     pub fn apply(&mut self, update: Update) {
         let was = match update {
             Update::Reload(new) => {
-                let mut was = std::mem::replace(&mut self.traced, *new);
-                let topology = std::mem::take(&mut was.topology);
+                let was = std::mem::replace(&mut self.traced, *new);
+                let topology = Arc::clone(&was.topology);
                 // Detaching takes long, and the session has buffers to drain.
                 std::thread::spawn(move || drop(was));
                 topology
