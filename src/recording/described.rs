@@ -42,6 +42,12 @@ impl Described {
         let words: Vec<_> = header.filesystems.iter().map(word).collect();
         match fitting.as_slice() {
             [one] => Self::new(header, one),
+            [first, others @ ..] if others.iter().all(|fs| fs.name == first.name) => {
+                let arrays: Vec<_> = fitting.iter().map(|fs| fs.array.as_str()).collect();
+                let (name, arrays) = (&first.name, arrays.join(", "));
+                let why = format!("{name} is on several arrays ({arrays}): --load supports one");
+                Err(clean(&why).into_owned())
+            }
             _ if words.is_empty() => Err("its header describes no filesystem".to_owned()),
             some => Err(format!(
                 "it has {} filesystems that fit: name one of {}; --load supports ext2, ext3, ext4 \
@@ -88,8 +94,12 @@ impl Described {
         let described = machine_array(array);
         let array = TargetArray::from_array(&described);
         let array = array.map_err(|e| format!("{array_name}: {e}"))?;
+        let here = fs.segments.first().map_or(u64::MAX, |(.., sectors)| *sectors);
         let fs = if fs.kind == "xfs" { xfs(fs) } else { ext4(fs, start) };
         let fs = fs.map_err(|e| format!("{name}: {e}"))?;
+        if here < fs.bytes() / 512 {
+            return Err(format!("{array_name} has a part of {name}: --load supports whole ones"));
+        }
         let offset = |slot| {
             let member = described.members.iter().find(|m| m.slot == Some(slot));
             member.map(|m| m.data_offset.0)

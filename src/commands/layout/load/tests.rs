@@ -261,6 +261,23 @@ fn recordings_without_a_usable_layout_are_refused() {
         (refused(|h| fs(h, |f| f.layout.clear()), None), "no layout"),
         (refused(|h| fs(h, |f| f.parameters.clear()), None), "no block_size"),
         (refused(|h| fs(h, |f| f.segments = vec![(0, 0, 8), (8, 80, 8)]), None), "several pieces"),
+        (
+            refused(|h| fs(h, |f| f.segments = vec![(0, 80, 8)]), None),
+            "md127 has a part of md127p1",
+        ),
+        (
+            refused(
+                |h| {
+                    fs(h, |f| (f.segments, f.stripes) = (vec![(0, 80, 1 << 40)], vec![(8, 8, 0)]));
+                },
+                None,
+            ),
+            "several pieces",
+        ),
+        (
+            refused(|h| h.filesystems.push(h.filesystems[0].clone()), None),
+            "several arrays (md127, ",
+        ),
         (refused(|h| h.arrays[0].reshape_position = Some(8), None), "reshaping"),
         (refused(|h| h.arrays[0].sync_action = Some("reshape".into()), None), "reshaping"),
         (refused(|h| h.arrays[0].level = "faulty".into(), None), "faulty"),
@@ -407,7 +424,7 @@ fn the_same_array_has_the_same_load() {
         let mut header = header();
         let layout = RecordedArray { layout, ..array("md127", level, disks) };
         header.arrays = vec![layout];
-        header.filesystems[0].segments = vec![(0, FIRST, 1)];
+        header.filesystems[0].segments = vec![(0, FIRST, 1 << 40)];
         let source = Described::choose(&header, None).unwrap();
         let geometry = &source.target.array.geometry;
         let mut items = vec![state()];
