@@ -27,9 +27,16 @@ pub fn fill<V: Display>(text: &str, values: &[(&str, V)]) -> String {
     filled + rest
 }
 
+/// The first placeholder that has no value.
+pub fn unfilled<'a, V>(text: &'a str, values: &[(&str, V)]) -> Option<&'a str> {
+    let parts = text.split('{').skip(1).filter_map(|part| part.split_once('}'));
+    let mut names = parts.map(|(name, _)| name);
+    names.find(|name| values.iter().all(|(of, _)| of != name))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::fill;
+    use super::{fill, unfilled};
 
     #[test]
     fn values_are_not_searched() {
@@ -39,5 +46,7 @@ mod tests {
             "{what} {} does x, {x} {} {other} {"
         );
         assert_eq!(fill("plain", &values), "plain");
+        assert_eq!(unfilled("{who} and {what}", &values), None);
+        assert_eq!(unfilled("{who} and {whom}", &values), Some("whom"));
     }
 }

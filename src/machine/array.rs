@@ -165,7 +165,7 @@ impl ArrayReader<'_> {
                 found => {
                     let why = found
                         .err()
-                        .map_or("in too many pieces, or on several disks", String::as_str);
+                        .map_or("striped, in too many pieces, or on several disks", String::as_str);
                     self.notes.push(format!(
                         "{}: its bios are counted, without device times, because its requests on \
                          the disks below it cannot be mapped ({why})",

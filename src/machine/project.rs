@@ -85,6 +85,7 @@ impl<'a> Projector<'a> {
         *budget = budget.checked_sub(1).ok_or_else(|| format!("more than {MAX_PIECES} pieces"))?;
         match &block.kind {
             _ if block.is_base() => {
+                run.base_sector.checked_add(run.sectors).ok_or_else(overflow)?;
                 push(pieces, run);
                 Ok(())
             }

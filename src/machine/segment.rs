@@ -74,6 +74,14 @@ impl Segment {
         self.fs_sector.saturating_add(distance)
     }
 
+    /// Number of sectors of the segment before a filesystem sector.
+    pub fn before(&self, end: FsSector) -> u64 {
+        match end > self.fs_sector {
+            true => self.map(end.min(self.end())) - self.array_sector,
+            false => 0,
+        }
+    }
+
     /// Array sector of a sector between the segment's first one and its end; in a gap, that of the
     /// next sector of the segment.
     pub fn map(&self, sector: FsSector) -> ArraySector {

@@ -4,13 +4,14 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 
-use crate::fs::Layout;
 use crate::fs::ext4::{Ext4Layout, FsKind, identify};
 use crate::fs::xfs::{self, XfsLayout};
+use crate::fs::{Error, Layout};
 use crate::machine::privileges::raised;
 use crate::machine::{Array, Dev, DeviceRole, Filesystem, HostTopology, MainDevice};
 use crate::raid::{Geometry, Level, Params};
@@ -39,8 +40,8 @@ impl Topology {
         Self::after(host, &Self::default())
     }
 
-    /// The same, after a change of `before`: a mounted filesystem that cannot be read any more, as
-    /// on a broken array, keeps its layout.
+    /// The same, after a change of `before`: a mounted ext filesystem whose device gives errors,
+    /// as on a broken array, keeps its layout. `FS_IOC_GETFSMAP` would read each of its bitmaps.
     pub fn after(mut host: HostTopology, before: &Self) -> Self {
         let mut topology = Self { notes: host.notes.clone(), ..Self::default() };
         let roles = roles(&host);
@@ -65,12 +66,13 @@ impl Topology {
         topology
     }
 
-    /// The layout of a filesystem that was mounted, and still is.
+    /// The layout of an ext filesystem that was mounted, and still is.
     fn known(&self, fs: &Filesystem) -> Option<&Layout> {
-        let is_it =
-            |was: &Filesystem| (was.dev, &was.name) == (fs.dev, &fs.name) && !was.mounts.is_empty();
-        let is_known = self.host.arrays.iter().flat_map(|a| &a.filesystems).any(is_it);
-        self.layouts.get(&fs.dev).filter(|_| is_known && !fs.mounts.is_empty())
+        let kind = |fs: &Filesystem| fs.mounts.first().map(|mount| mount.fstype.clone());
+        let now = kind(fs).filter(|kind| kind.starts_with("ext"))?;
+        let is_it = |was: &&Filesystem| (was.dev, &was.name) == (fs.dev, &fs.name);
+        let was = self.host.arrays.iter().flat_map(|a| &a.filesystems).find(is_it)?;
+        self.layouts.get(&fs.dev).filter(|_| kind(was) == Some(now))
     }
 
     /// roles: those of all devices on the arrays.
@@ -99,23 +101,16 @@ impl Topology {
             return;
         }
         let path = device_path(&fs.name);
-        let layout = match File::open(&path) {
+        let layout = match read_layout(&path) {
+            Ok(layout) => Ok(current(fs, layout)),
+            Err(Unread { why, of_device: true }) if let Some(layout) = before.known(fs) => {
+                let path = path.display();
+                self.notes.push(format!("{path}: {why}; its layout is that of before"));
+                Ok(layout.clone())
+            }
             // Some hosts forbid opening the disk even to root. There, FS_IOC_GETFSMAP (ext4) or
             // XFS_IOC_FSGEOMETRY on the mount point works.
-            Err(e) => from_mount(fs, &format!("cannot be opened ({e})")),
-            Ok(file) => match read_layout(&file) {
-                Ok(layout) => Ok(current(fs, layout)),
-                Err(why) => match before.known(fs) {
-                    Some(layout) => {
-                        let path = path.display();
-                        self.notes.push(format!("{path}: {why}; its layout is that of before"));
-                        Ok(layout.clone())
-                    }
-                    // FS_IOC_GETFSMAP would read each bitmap of a device that has errors.
-                    None if fs.mounts.iter().all(|m| m.fstype != "xfs") => Err(why.to_string()),
-                    None => from_mount(fs, &why.to_string()),
-                },
-            },
+            Err(Unread { why, .. }) => from_mount(fs, &why),
         };
         match layout {
             Ok(layout) => self.keep(fs, layout, roles),
@@ -286,9 +281,25 @@ fn explain(notes: &mut [String], why: &str) {
     }
 }
 
-fn read_layout(file: &File) -> anyhow::Result<Layout> {
-    let kind = identify(file).map_err(|e| anyhow!("cannot be read ({e})"))?;
-    layout_of(file, kind.ok_or_else(|| anyhow!("no known filesystem"))?)
+/// Why a layout was not read.
+struct Unread {
+    why: String,
+    /// An error of the device, not of what it holds or of a permission.
+    of_device: bool,
+}
+
+fn read_layout(path: &Path) -> Result<Layout, Unread> {
+    let unread = |what, e: &io::Error| Unread {
+        why: format!("cannot be {what} ({e})"),
+        of_device: e.kind() != io::ErrorKind::PermissionDenied,
+    };
+    let file = File::open(path).map_err(|e| unread("opened", &e))?;
+    let kind = identify(&file).map_err(|e| unread("read", &e))?;
+    let found = kind.ok_or_else(|| anyhow!("no known filesystem"));
+    found.and_then(|kind| layout_of(&file, kind)).map_err(|e| Unread {
+        why: e.to_string(),
+        of_device: matches!(e.downcast_ref(), Some(Error::Read { .. })),
+    })
 }
 
 fn layout_of(file: &File, kind: FsKind) -> anyhow::Result<Layout> {
@@ -340,36 +351,45 @@ mod tests {
     use crate::address::{ArraySector, FsSector};
     use crate::machine::{Dev, Mount, Segment};
 
-    /// /dev/null can be opened, and has no filesystem.
+    /// A read of /proc/self/mem at a low address fails with EIO.
     #[test]
     fn a_mounted_filesystem_that_cannot_be_read_any_more_keeps_its_layout() {
         let dev = Dev { major: 1, minor: 3 };
-        let mounted = |path: &str| Filesystem {
-            name: "null".to_owned(),
+        let mounted = |fstype: &str| Filesystem {
+            name: "!proc!self!mem".to_owned(),
             dev,
             segments: vec![Segment::new(FsSector(0), ArraySector(0), 4096)],
-            mounts: vec![Mount { path: path.into(), fstype: "ext4".into(), ..Mount::default() }],
+            mounts: vec![Mount { path: "/".into(), fstype: fstype.into(), ..Mount::default() }],
             ..Filesystem::default()
         };
         let host = |fs| HostTopology {
             arrays: vec![Array { filesystems: vec![fs], ..Array::default() }],
             ..HostTopology::default()
         };
-        let now = Topology::new(host(mounted("/")));
+        let now = Topology::new(host(mounted("ext2")));
         assert!(now.layouts.is_empty());
         assert!(now.notes[0].ends_with("; its blocks show as raw"), "{:?}", now.notes);
         let before = Topology {
-            host: host(mounted("/")),
+            host: host(mounted("ext2")),
             layouts: [(dev, Layout::Swap { pages: 7 })].into(),
             ..Topology::default()
         };
-        let now = Topology::after(host(mounted("/")), &before);
+        let now = Topology::after(host(mounted("ext2")), &before);
         assert!(matches!(now.layouts[&dev], Layout::Swap { pages: 7 }));
         assert!(now.notes[0].ends_with("; its layout is that of before"), "{:?}", now.notes);
-        let other = Filesystem { name: "zero".to_owned(), ..mounted("/") };
-        assert!(Topology::after(host(other), &before).layouts.is_empty());
-        let gone = Filesystem { mounts: Vec::new(), ..mounted("/") };
-        assert!(Topology::after(host(gone), &before).layouts.is_empty());
+        for other in [
+            Filesystem { name: "zero".to_owned(), ..mounted("ext2") },
+            Filesystem { mounts: Vec::new(), ..mounted("ext2") },
+            // What it holds has changed, but it can be read.
+            Filesystem { name: "null".to_owned(), ..mounted("ext2") },
+            mounted("ext4"),
+        ] {
+            assert!(Topology::after(host(other), &before).layouts.is_empty());
+        }
+        let mut of_null = before.clone();
+        of_null.host.arrays[0].filesystems[0].name = "null".to_owned();
+        let null = Filesystem { name: "null".to_owned(), ..mounted("ext2") };
+        assert!(Topology::after(host(null), &of_null).layouts.is_empty());
     }
 
     #[test]

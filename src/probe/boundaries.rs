@@ -53,7 +53,8 @@ pub struct PlacedFs<'a> {
 
 impl PlacedFs<'_> {
     /// True if some blocks of the filesystem are split, as on a volume whose stripes are smaller
-    /// than a block. A split block outside fixed structures counts as file data.
+    /// than a block. A split block outside fixed structures counts as file data; on a striped
+    /// volume, each block outside them does.
     pub fn cuts_blocks(&self) -> bool {
         self.segments.iter().any(|segment| {
             !segment.fs_sector.0.is_multiple_of(self.block_sectors.max(1))

@@ -274,7 +274,8 @@ impl Tables {
             if placed.cuts_blocks() {
                 self.notes.push(format!(
                     "{}: the pieces on {} do not end at block boundaries: directory, extent_tree \
-                     and xattr blocks that are split are shown as file_data",
+                     and xattr blocks that are split, on a striped volume all of them, are shown \
+                     as file_data",
                     fs.name, array.name
                 ));
             }
@@ -314,7 +315,7 @@ impl Tables {
         }
         for (fs, layout) in known {
             let only = only_piece(fs, layout);
-            let pieces = fs.segments.iter().map(|piece| piece.sectors);
+            let pieces = fs.segments.iter().map(|piece| piece.before(layout.end()));
             // Dirtied blocks and pages are charged to a single array, which must contain the whole
             // filesystem.
             if only.is_some() || pieces.fold(0, u64::saturating_add) >= layout.end().0 {

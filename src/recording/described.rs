@@ -86,6 +86,9 @@ impl Described {
             // A filesystem begins with its boot block or superblock.
             ([], Some(start)) => Ok(start),
             ([(0, start, _)], _) if fs.stripes.is_empty() => Ok(*start),
+            ([_], _) => {
+                Err(format!("{} has a part of {name}: --load supports whole ones", fs.array))
+            }
             _ => Err(format!("{name} is in several pieces of the array: --load supports one")),
         }?;
         let degraded = (array.degraded > 0).then(|| {

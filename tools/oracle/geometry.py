@@ -246,10 +246,15 @@ DM_RAID = {
 def read_dm_raid(directory):
     """An array of device mapper, described by its table and those of its devices (table.NUMBER): each linear on a loop device.
     The metadata device of a slot has a superblock of 4 KiB, then the bitmap."""
-    _, _, target, kind, count, *rest = (directory / "table").read_text().split()
+    _, sectors, target, kind, count, *rest = (directory / "table").read_text().split()
+    sectors = int(sectors)
     if target != "raid" or kind not in DM_RAID:
         raise Unusable(f"target {target} {kind} is not supported by this account")
-    chunk, (disks, *devices) = int(rest[0]), rest[int(count) :]
+    params, (disks, *devices) = rest[: int(count)], rest[int(count) :]
+    chunk, params = int(params[0]), [word for word in params[1:] if word != "nosync"]
+    options = dict(zip(params[::2], params[1::2]))
+    if options.pop("raid10_copies", "2") != "2" or set(options) - {"region_size", "daemon_sleep"}:
+        raise Unusable(f"parameters {params} are not supported by this account")
     level, variant, shift = DM_RAID[kind]
     members = []
     for slot, (metadata, data) in enumerate(zip(devices[::2], devices[1::2])):
@@ -262,7 +267,11 @@ def read_dm_raid(directory):
             if disk != member.dev:
                 raise Unusable(f"{metadata} and {data} are not on one disk")
             at = int(first) - member.begin
-            member.md = [(at, PAGE, "md_superblock"), (at + PAGE, int(size) - PAGE, "md_bitmap")]
+            # One bit per region, after the superblock of the bitmap (256 bytes).
+            covered = sectors if kind == "raid10" else member.data_sectors
+            bits = -(-covered // int(options["region_size"]))
+            pages = -(-(256 + -(-bits // 8)) // (PAGE * 512))
+            member.md = [(at, PAGE, "md_superblock"), (at + PAGE, pages * PAGE, "md_bitmap")]
         members.append(member)
     return Array(directory.name, Layout(level, int(disks), chunk, variant, shift=shift), members)
 

@@ -289,7 +289,13 @@ def check_cell(directory, facts, level, workload):
         printed = at.read_text(errors="replace").strip() if at.exists() else ""
         raise Unusable(f"the guest did not finish the run: {printed.splitlines()[-1] if printed else 'no output'}")
     bases = list(read_bases(directory, level))
-    verdict, _, _ = compare(directory, read_stacks(directory, bases), facts, workload)
+    if not bases:
+        raise Unusable(f"the run has no {level}")
+    stack = read_stacks(directory, bases)
+    verdict, ours, _ = compare(directory, stack, facts, workload)
+    for base, _ in bases:
+        if not any(count for (member, *_), count in ours.bytes.items() if member in {m.name for m in stack.arrays[base].members}):
+            raise Unusable(f"no IO on {base}")
     if workload == "throttled":
         compare_limited(directory, *bases[0], verdict)
     return verdict

@@ -109,7 +109,7 @@ impl Spread {
         // An array of a striped volume may have all bitmaps of one kind and nearly none of another.
         let sum = |figure: PlacementFigure| self.members.iter().map(figure).sum::<u64>();
         let most = figures.alone.iter().map(|&figure| sum(figure)).max().unwrap_or(0);
-        let alone = figures.alone.iter().filter(|&&figure| sum(figure) >= most / 100);
+        let alone = figures.alone.iter().filter(|&&figure| sum(figure) >= most / 10);
         let alone = alone.filter_map(|&figure| self.skew(figure));
         Skews {
             allocation: self.skew(figures.allocation),

@@ -109,11 +109,7 @@ impl Target {
     /// Share of the filesystem that is on the array.
     pub fn share(&self) -> f64 {
         let all = self.fs.blocks.saturating_mul(self.fs.block_sectors());
-        let sectors = |s: &Segment| match FsSector(all) {
-            end if end <= s.fs_sector => 0,
-            end => s.map(end.min(s.end())) - s.array_sector,
-        };
-        let here: u64 = self.segments.iter().map(sectors).sum();
+        let here: u64 = self.segments.iter().map(|s| s.before(FsSector(all))).sum();
         here as f64 / all.max(1) as f64
     }
 

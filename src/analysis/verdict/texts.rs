@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::{Action, CauseKind};
-use crate::advice::fill::fill;
+use crate::advice::fill::{fill, unfilled};
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
@@ -60,7 +60,9 @@ type Filled<'a> = (&'static str, &'a dyn Display);
 
 /// See [`said!`].
 pub fn said_text(name: &str, values: &[Filled<'_>]) -> String {
-    TEXTS.said.get(name).map_or_else(String::new, |text| fill(text, values))
+    let text = TEXTS.said.get(name).map_or("", String::as_str);
+    debug_assert_eq!(unfilled(text, values), None, "{name}");
+    fill(text, values)
 }
 
 /// Why tasks wait before their IO reaches the array. `name`: the phase or function.
@@ -76,6 +78,7 @@ pub fn held(kind: CauseKind, name: &str) -> String {
 /// See [`action!`].
 pub fn action_text(name: &str, values: &[Filled<'_>]) -> Action {
     let Some(texts) = TEXTS.action.get(name) else { return Action::default() };
+    debug_assert_eq!(unfilled(&texts.text, values), None, "{name}");
     Action {
         text: fill(&texts.text, values),
         risk: fill(&texts.risk, values),

@@ -121,7 +121,6 @@ fn arrays() -> impl Strategy<Value = Geometry> {
 }
 
 proptest! {
-    /// Same counts as from `Geometry::copies` for each sector.
     /// Two legs of a volume that is striped over three devices, of which the array has two, against
     /// their chunks one by one.
     #[test]
@@ -149,6 +148,7 @@ proptest! {
         prop_assert_eq!(of(&legs), of(&chunks));
     }
 
+    /// Same counts as from `Geometry::copies` for each sector.
     #[test]
     fn counts_match_a_count_sector_by_sector(
         array in arrays(),

@@ -272,7 +272,7 @@ fn recordings_without_a_usable_layout_are_refused() {
                 },
                 None,
             ),
-            "several pieces",
+            "has a part of",
         ),
         (
             refused(|h| h.filesystems.push(h.filesystems[0].clone()), None),
