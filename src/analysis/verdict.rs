@@ -25,6 +25,7 @@ mod calm;
 mod cause;
 mod elsewhere;
 mod evidence;
+mod failed;
 mod held;
 mod kind;
 mod moment;

@@ -63,6 +63,12 @@ fn lvconvert(options: &str, array: &ArrayInfo) -> String {
     }
 }
 
+/// For an array that lost too many members.
+pub fn failed(array: &ArrayInfo) -> Vec<Action> {
+    let lvm = of_device_mapper(&array.name);
+    vec![action!(if lvm { "failed_lvm" } else { "failed" }, array = array.name)]
+}
+
 /// For members that are missing.
 pub fn replace(gone: &[&str], array: &ArrayInfo) -> Vec<Action> {
     let names = gone.join(" ");

@@ -15,9 +15,9 @@ use super::held::{
 use super::kind::FULL_CERTAINTY;
 use super::moment::{EXTRA_WRITES, Load, Waits, median};
 use super::paths::{SlowPath, slow_paths};
-use super::words;
 use super::{CALM, Cause, CauseKind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
 use super::{MomentSum, Verdict, WAITING, Waiting};
+use super::{failed, words};
 use crate::analysis::around::{Asleep, HungTask};
 use crate::analysis::cube::Amount as _;
 use crate::analysis::snapshot::ArraySnapshot;
@@ -62,7 +62,8 @@ pub fn judge(
     known: &[(Timestamp, &Moment)],
     yesterday_us: Option<f64>,
 ) -> Verdict {
-    judge_back(array, known, yesterday_us, REMEMBERED_MOMENTS)
+    failed::judge(array)
+        .unwrap_or_else(|| judge_back(array, known, yesterday_us, REMEMBERED_MOMENTS))
 }
 
 /// The verdict, with a cause that was found in one of the last `back` moments if there is none now,

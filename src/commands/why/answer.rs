@@ -67,6 +67,7 @@ pub fn write(out: &mut impl Write, whole: &Snapshot) -> io::Result<()> {
     let state = match verdict.severity {
         Severity::None if is_unsure(verdict) => "UNSURE".to_owned(),
         Severity::None => "FAST".to_owned(),
+        _ if verdict.is_failed() => "FAILED".to_owned(),
         severity => severity.to_string().to_uppercase(),
     };
     add(&mut lines, &format!("{state}  {} ({}{on})", array.info.name, array.info.level));
