@@ -123,7 +123,7 @@ unmount_all() {
 neighbour() {
 	local disk i
 	wait_idle 2
-	for disk in "${neighbours[@]}"; do counts "$disk"; done >/run/before
+	for disk in "${disks[@]}"; do counts "$disk"; done >/run/before
 	echo 'neighbour: begin' >"$tracing/trace_marker"
 	for disk in "${neighbours[@]}"; do
 		# Mounted only briefly, because every sync flushes the disks of all filesystems.
@@ -137,7 +137,7 @@ neighbour() {
 	done
 	wait_idle 2
 	echo 'neighbour: end' >"$tracing/trace_marker"
-	for disk in "${neighbours[@]}"; do counts "$disk"; done >/run/after
+	for disk in "${disks[@]}"; do counts "$disk"; done >/run/after
 	paste -d ' ' /run/before /run/after | awk '{ print $1, $7 - $2, $8 - $3, $9 - $4, $10 - $5 }' >"$out/neighbour"
 }
 
