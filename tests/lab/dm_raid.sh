@@ -112,7 +112,7 @@ during() {
 	local name=$1 command=$2 level
 	shift 2
 	sync
-	wait_idle 3
+	wait_idle 6 # md clears bits of its bitmaps in rounds, 5 s apart
 	start_top "$name" "${@/#//mnt/}"
 	below >/run/before
 	for level; do "$command" "$level"; done
