@@ -380,7 +380,7 @@ mod tests {
         for other in [
             Filesystem { name: "zero".to_owned(), ..mounted("ext2") },
             Filesystem { mounts: Vec::new(), ..mounted("ext2") },
-            // What it holds has changed, but it can be read.
+            // /dev/null has no filesystem, and no read error.
             Filesystem { name: "null".to_owned(), ..mounted("ext2") },
             mounted("ext4"),
         ] {

@@ -332,6 +332,17 @@ mod tests {
         );
     }
 
+    /// Structures of these numbers of blocks after these gaps, and the blocks of the filesystem.
+    fn filesystem(spans: &[(u64, u64)]) -> (Vec<SectorRange>, u64) {
+        let mut end = 0;
+        let ranges = spans.iter().enumerate().map(|(i, &(gap, count))| {
+            let structure = range(end + gap, count, Origin::ALL[2 + i % 9]);
+            end += gap + count;
+            structure
+        });
+        (ranges.collect(), end + 5)
+    }
+
     proptest! {
         /// A leg of a striped volume has the table that its chunks would have, one by one.
         #[test]
@@ -340,13 +351,7 @@ mod tests {
             chunk in prop::sample::select(vec![8u64, 16, 24, 128, 5, 12]),
             legs in 2u64..5, leg in 0u64..5, begin in 0u64..40,
         ) {
-            let mut at = 0;
-            let ranges: Vec<SectorRange> = spans.iter().enumerate().map(|(i, &(gap, count))| {
-                let r = range(at + gap, count, Origin::ALL[2 + i % 9]);
-                at = r.end().0 / 8;
-                r
-            }).collect();
-            let blocks = at + 5;
+            let (ranges, blocks) = filesystem(&spans);
             let (leg, begin) = (leg % legs, begin * 8);
             // The volume begins at a sector of the stripes.
             let chunks: Vec<Segment> = (0..400).filter_map(|row| {
@@ -385,13 +390,7 @@ mod tests {
             split in 0u64..4000,
             probe in 0u64..10_000,
         ) {
-            let mut at = 0;
-            let ranges: Vec<SectorRange> = spans.iter().enumerate().map(|(i, &(gap, count))| {
-                let r = range(at + gap, count, Origin::ALL[2 + i % 9]);
-                at = r.end().0 / 8;
-                r
-            }).collect();
-            let blocks = at + 5;
+            let (ranges, blocks) = filesystem(&spans);
             let sectors = blocks * 8;
             let split = split.min(sectors);
             let segments = [

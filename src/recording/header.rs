@@ -138,8 +138,9 @@ pub struct RecordedFilesystem {
     /// sectors. Empty in recordings of older versions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<(u64, u64, u64)>,
-    /// Of a volume that is striped over several arrays, for each of `segments`: sectors of a chunk,
-    /// of the gap after it, and from the start of a chunk to the segment.
+    /// The stripe of each of `segments`, if a volume is striped over several arrays: sectors of a
+    /// chunk, sectors of the other legs after it, and sectors of the first chunk that come before
+    /// the segment. Empty without a stripe.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stripes: Vec<(u64, u64, u64)>,
     /// True if `layout` is incomplete.

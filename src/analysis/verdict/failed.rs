@@ -4,6 +4,7 @@ use super::texts::said;
 use super::{Cause, CauseKind, Severity, Verdict, actions};
 use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot};
 use crate::analysis::units;
+use crate::raid::Level;
 
 /// Name of the cause.
 pub const FAILED: &str = "failed";
@@ -43,13 +44,10 @@ pub fn judge(array: &ArraySnapshot) -> Option<Verdict> {
     })
 }
 
-/// Number of members that may be missing, as far as the level tells.
+/// Number of members that may be missing, if the level alone tells: not of mirrors.
 fn tolerated(info: &ArrayInfo) -> u32 {
-    match info.level.as_str() {
-        "raid4" | "raid5" => 1,
-        "raid6" => 2,
-        _ => u32::MAX,
-    }
+    let parities = info.level.parse::<Level>().map_or(0, Level::parities);
+    if parities > 0 { parities } else { u32::MAX }
 }
 
 impl Verdict {

@@ -33,7 +33,7 @@ static TEXTS: LazyLock<Texts> = LazyLock::new(|| {
     toml::from_str(include_str!("texts.toml")).unwrap_or_default()
 });
 
-/// A part of the sentence: `said!("in_md", us = latency(us))`, with values for its placeholders.
+/// The text `[said]` of that name, with its placeholders filled in: `said!("in_md", us = "3ms")`.
 macro_rules! said {
     ($name:expr $(, $placeholder:ident = $value:expr)* $(,)?) => {
         $crate::analysis::verdict::texts::said_text(
@@ -44,7 +44,7 @@ macro_rules! said {
 }
 pub(super) use said;
 
-/// What to do: `action!("disk", disk = "sda")`, with values for the placeholders.
+/// The `[action]` of that name, with its placeholders filled in: `action!("disk", disk = "sda")`.
 macro_rules! action {
     ($name:expr $(, $placeholder:ident = $value:expr)* $(,)?) => {
         $crate::analysis::verdict::texts::action_text(
