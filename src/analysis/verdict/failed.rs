@@ -14,7 +14,7 @@ pub fn judge(array: &ArraySnapshot) -> Option<Verdict> {
     let info = &array.info;
     let health: Vec<&str> = info.health.as_deref()?.split(", ").collect();
     // `MD_BROKEN` (drivers/md/md.h): a RAID 0 without one of its members, a mirror whose last copy
-    // reports errors, since Linux 5.19 also RAID 4, 5 and 6 with too many of them missing.
+    // reports errors, on newer kernels also RAID 4, 5 and 6 with too many of them missing.
     let is_broken = health.contains(&"broken");
     let missing = health.iter().find_map(|words| match words.strip_prefix("degraded")? {
         "" => Some(1),
